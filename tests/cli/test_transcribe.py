@@ -98,3 +98,20 @@ def test_the_run_of_a_language_model_is_found_from_the_recipe_or_from_here(
     bundle = saccade.train(runs / "with.yaml", folder=tmp_path / "with", **{"train.epochs": 1})
     frames = np.load(runs / "test3.npy")
     assert bundle.predict(frames)[0].value == saccade.load(tmp_path / "with").predict(frames)[0].value
+
+
+def test_recordings_of_a_table_are_found_beside_it_or_from_here(
+    command: Any, runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    features = (runs / "test0.npy", runs / "test3.npy")
+    expected = command("predict", runs / "my", *features)[1].splitlines()
+    (tmp_path / "list").mkdir()
+    for number, file in enumerate(features):
+        (tmp_path / "list" / f"{number}.npy").write_bytes(file.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    for names, table in ((["0.npy", "1.npy"], "list/names.csv"), (["list/0.npy", "list/1.npy"], "list/here.csv")):
+        Path(table).write_text("\n".join(["n,audio", *(f"7,{name}" for name in names)]), encoding="utf-8")
+        status, out, err = command("predict", runs / "my", table, "--column", "audio")
+        assert status == 0 and "error" not in err, err
+        rows = [line.split(",") for line in out.splitlines()[1:]]
+        assert [row[2] for row in rows] == expected and [row[1] for row in rows] == names

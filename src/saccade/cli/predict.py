@@ -448,6 +448,16 @@ class PredictedTable:
         if chunk:
             yield chunk
 
+    def _located(self, name: Any) -> Any:
+        """The name of a file as seen from the table's folder, unless it is only found from the current one."""
+        if not isinstance(name, str):
+            return name
+        beside = self.file.parent / name
+        stretch = name.rpartition("#")[0]
+        here = any(Path(part).is_file() for part in (name, stretch) if part)
+        there = any((self.file.parent / part).is_file() for part in (name, stretch) if part)
+        return name if here and not there else str(beside)
+
     def lines(self, chunk: Sequence[bytes], predict: Callable[[list[Any]], list[Any]], done: int) -> list[str]:
         """The rows with their predictions, as lines of a table; an input that is refused or fails has none, and is reported.
         ``done`` counts the rows before them."""
@@ -455,6 +465,8 @@ class PredictedTable:
         columns = [self.names.index(column) for column in self.columns]
         fields = [Fields(row.line, tuple(row.values[column] for column in columns)) for row in rows]
         inputs = self.bundle.task.inputs_of_table(self.columns, fields)
+        if self.bundle.task.input.largest is not None:
+            inputs = list(map(self._located, inputs))
         if len(inputs) != len(rows):
             raise SaccadeError(f"--column: the inputs of the task {self.bundle.task.name} are not one per row")
         places = [f"{self.file}:{row.line}" for row in rows]
