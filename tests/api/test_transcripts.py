@@ -150,6 +150,7 @@ def test_a_long_recording_is_read_a_window_at_a_time(run: Path, talk: Path, monk
     assert shares == [2 / 5, 4 / 5, 1.0]
     ends = [piece.end for piece in transcript.pieces]
     assert max(ends) <= 7.0 and any(piece.at > 5 for piece in transcript.pieces), "seconds of the whole recording"
+    assert [note for note in transcript.notes if "resampled" in note] == ["resampled from 11,025 to 8,000 Hz"]
 
 
 def test_models_of_texts_and_of_given_frames_are_refused(run: Path, talk: Path) -> None:

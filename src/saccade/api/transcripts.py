@@ -11,6 +11,7 @@ from numpy import ndarray
 
 from saccade.api.bundle import Bundle
 from saccade.data.audio.recordings import Recording
+from saccade.data.audio.records import notes_on
 from saccade.data.audio.subtitles import Transcript
 from saccade.data.audio.windows import Piece, join, windows
 from saccade.errors import SaccadeError
@@ -58,7 +59,8 @@ def transcribe(
     longest = bundle.recipe.data.audio.max_seconds
     chunk = min(CHUNK, longest) if chunk is None else chunk
     spans = windows(sound.seconds, chunk, min(OVERLAP, chunk / 5) if overlap is None else overlap)
-    notes: list[str] = []
+    of_all = notes_on(sound, bundle.recipe.data)  # which every window has
+    notes = list(of_all)
 
     def parts() -> Iterator[tuple[tuple[float, float], list[Piece]]]:
         for done in range(0, len(spans), TOGETHER):
@@ -66,7 +68,7 @@ def transcribe(
             given = [sound if len(spans) == 1 else sound.part(start, end) for start, end in together]
             for span, prediction in zip(together, bundle.predict(given, lens=Lens(), search=search), strict=True):
                 where = "" if len(spans) == 1 else f"{span[0]:.1f} to {span[1]:.1f} s: "
-                notes.extend(f"{where}{note}" for note in prediction.notes)
+                notes.extend(f"{where}{note}" for note in prediction.notes if note not in of_all)
                 yield span, pieces_of(prediction, start=span[0], end=span[1])
             if progress is not None:
                 progress((done + len(together)) / len(spans))
