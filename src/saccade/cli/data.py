@@ -256,6 +256,8 @@ def _of_files(
             raise SaccadeError(f"--format {format}: expected one file beside it, found {len(files)}")
         roles = "; ".join(f"{kind.kind}: {', '.join(kind.roles)}" for kind in kinds if kind.roles)
         raise SaccadeError(f"--column: expected roles of one kind ({roles}), found {', '.join(columns)}")
+    if kind.kind == "pairs" and len(files) == 1 and format is None:  # what no other kind recognised
+        _refuse_folder_and_recording(Path(files[0]))
     if len(files) > 2 or (len(files) == 2 and not kind.takes_two):
         wanted = (
             "expected one file, or two line-aligned text files"
@@ -284,6 +286,19 @@ def _of_files(
             f"--test: expected pairs of text files, sources first, or one of sources, found {len(tests)}"
         )
     return kind(build(section, locate(plain, "command line"), "data"), held_out, named=bool(columns))
+
+
+def _refuse_folder_and_recording(path: Path) -> None:
+    """Raise on what is no file of records: a folder without recordings or pictures, or a recording alone."""
+    from saccade.data.audio.recordings import is_recording
+
+    if path.is_dir():
+        expected = "a file of records, or a folder of pictures or of recordings with their transcripts"
+        found = "a folder with neither" if any(path.iterdir()) else "an empty folder"
+        raise InputError(path, expected=expected, found=found)
+    if is_recording(path.name):
+        expected = "recordings with transcripts: a table of their names, or a folder with 17.txt beside 17.wav"
+        raise InputError(path, expected=expected, found="one recording")
 
 
 def _formats(section: type[Any]) -> tuple[str, ...]:

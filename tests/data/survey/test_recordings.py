@@ -173,6 +173,20 @@ def test_the_recipe_reads_at_a_rate_that_the_recordings_have(rate, wanted, data,
     assert read_recipe(tmp_path / "my.yaml").data.audio.rate == wanted
 
 
+def test_a_folder_without_recordings_and_a_recording_alone_are_refused_as_such(data):
+    Path("empty").mkdir()
+    Path("notes").mkdir()
+    Path("notes/a.md").write_text("nothing to hear")
+    write(Path("talk.wav"), 900)
+    for name, found in (
+        ("empty", "an empty folder"),
+        ("notes", "a folder with neither"),
+        ("talk.wav", "one recording"),
+    ):
+        status, _, err = data(name)
+        assert status == 1 and err.startswith(f"error: {name}: expected ") and found in err and "recordings" in err
+
+
 def test_a_few_recordings_that_are_far_longer_are_left_out(data, tmp_path):
     rows = corpus(Path(), 120, rate=1000)
     write(tmp_path / "0.wav", 70_000, rate=1000)
