@@ -19,6 +19,7 @@ from torch import Tensor
 import saccade
 from saccade.data.audio.batch import SpeechBatch
 from saccade.data.audio.config import AudioConfig, SoundAugment, SoundFeatures
+from saccade.data.audio.features import KeptSound
 from saccade.data.audio.records import SpeechColumns, SpeechData, Spoken
 from saccade.data.batching import extended
 from saccade.data.tokenizers.tokenizer import Tokenizer, TokenizerConfig
@@ -387,6 +388,19 @@ def test_what_is_no_recording_is_refused_by_its_place(data: SpeechData) -> None:
     for given in (7, None, np.zeros((3, 2, 1)), np.full((4, D), np.nan, np.float32), np.zeros((4, D + 1), np.float32)):
         with pytest.raises(InputError, match="input 2"):
             task.predict(network, [good, given], how=Search())
+
+
+def test_a_recording_of_hours_is_refused_in_one_piece(data: SpeechData, tmp_path: Path) -> None:
+    task, network, splits = made(data)
+    hour = np.zeros((180_001, D), np.float32)  # of 20 ms
+    with pytest.raises(InputError, match=r"input 2: expected at most 600 s, found 3,600 s \(saccade predict --chunk"):
+        task.predict(network, [splits.test[0].source, hour], how=Search())
+    heard = SpeechData(train="unused", audio=AudioConfig(rate=RATE), features=SoundFeatures(normalise="none"))
+    other = Transcribe(heard, task.tokenizer, KeptSound.learn(heard.features, RATE, []))
+    with pytest.raises(InputError, match="found 601 s"):
+        other.read((np.zeros(601 * RATE, np.int16), RATE), "input 1")
+    with pytest.raises(InputError, match=r"input 1: expected a file, its bytes.* found a BytesIO"):
+        other.predict(network, other.inputs(io.BytesIO(b"RIFF")), how=Search())
 
 
 def test_true_times_and_given_frames_are_in_the_trace(data: SpeechData, tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ from saccade.data.audio.records import (
     load_speech,
     notes_on,
     read_speech,
+    seconds_of,
     source_in,
     speech_of,
 )
@@ -80,6 +81,7 @@ TRAINING = "data.train"  # what the corpus that is trained on is called
 SAME_LENGTH = 64  # frames: with CUDA graphs recordings are padded to multiples of it, so that few shapes are recorded
 HELD = 1 << 27  # numbers that the hypotheses of one search hold of the sound: half a gigabyte
 BANDS = 40  # of the spectrogram in a trace
+AT_ONCE = 600.0  # seconds that a prediction reads at once, unless training recordings were longer
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,6 +228,8 @@ class Transcribe(Writes):
         """Whether what is handed to ``predict`` is one recording, not a list of several or a table."""
         if isinstance(given, bytes | bytearray | memoryview | Path | Recording | GivenFrames | Spoken):
             return True
+        if hasattr(given, "read"):  # an open file has lines, which are no recordings
+            return True
         if isinstance(given, ndarray | Tensor):
             return given.ndim == 2 and self.data.features.kind == "given"
         pair = isinstance(given, tuple) and len(given) == 2
@@ -241,6 +245,10 @@ class Transcribe(Writes):
         if isinstance(given, Mapping) and set(given) == {"base64"}:
             given = AUDIO.parse_json(given, where)
         source = source_in(given, self.data, where)
+        seconds, most = seconds_of(source, self.data), max(AT_ONCE, self.data.audio.max_seconds)
+        if seconds > most:
+            hint = "saccade predict --chunk and saccade.transcribe read recordings window by window"
+            raise InputError(where, expected=f"at most {most:,.0f} s", found=f"{seconds:,.0f} s", hint=hint)
         speaker, times = (given.speaker, given.times) if isinstance(given, Spoken) else ("", None)
         (frames,) = self.sound.frames([(source, speaker)])
         notes = notes_on(source, self.data)
@@ -440,8 +448,7 @@ class Transcribe(Writes):
         """Words of the transcript, or whole seconds of the recording."""
         if by == "reference_words":
             return len(self.reference(record).split())
-        source = record.source
-        return round(source.seconds if isinstance(source, Recording) else source.count * self.data.features.hop)
+        return round(seconds_of(record.source, self.data))
 
 
 def tokens_in(theirs: Tokenizer, ours: Tokenizer, where: Path) -> Int[Tensor, " V"]:

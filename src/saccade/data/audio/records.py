@@ -212,7 +212,7 @@ class Finder:
                 if isinstance(stretch, Fault):
                     return stretch
                 source = source if stretch is None else source.part(*stretch)
-            seconds = self._seconds(source)
+            seconds = seconds_of(source, self.data)
             if isinstance(source, Recording):
                 check_samples(source.samples[1], source.header, name)
             if seconds > self.most:
@@ -260,8 +260,10 @@ class Finder:
             return Recording.named(name, folder)
         return GivenFrames.of_file(folder / name, name)
 
-    def _seconds(self, source: Source) -> float:
-        return source.count * self.data.features.hop if isinstance(source, GivenFrames) else source.seconds
+
+def seconds_of(source: Source, data: SpeechData) -> float:
+    """The length of a recording, or of its given frames."""
+    return source.count * data.features.hop if isinstance(source, GivenFrames) else source.seconds
 
 
 def reason_of(error: InputError) -> str:
