@@ -441,13 +441,16 @@ def test_a_damaged_file_of_frames_is_refused(tmp_path):
     np.savez(tmp_path / "archive.npz", a=np.zeros((2, 2)))
     for name, message in (
         ("cut.npy", "damaged"),
-        ("text.npy", "damaged"),
+        ("text.npy", "found another kind of file"),
         ("archive.npz", "features.archive"),
         ("no.npy", "data.recordings"),
     ):
         (tmp_path / "list.csv").write_text(f"file,text\n0.npy,a\n{name},b\n")
         with pytest.raises(InputError, match=rf"{name}.*{message}"):
             read_speech(tmp_path / "list.csv", given())
+    for wrong in (b"nothing of the kind", write(tmp_path / "0.wav", 801).read_bytes()):
+        with pytest.raises(InputError, match=r"expected frames .* found another kind of file"):
+            GivenFrames.in_memory(wrong, "input 1")
     with pytest.raises(InputError, match=r"all\.npz: expected an \.npz archive, found a damaged one"):
         read_speech(tmp_path / "list.csv", given(archive="all.npz"))
 

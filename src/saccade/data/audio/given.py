@@ -32,6 +32,7 @@ from saccade.storage import stored_tensors
 EXPECTED = "frames [L, D] of numbers (.npy)"
 ARCHIVES = ("npz", "safetensors")
 MOST_WIDTH = 4096
+MAGIC = (b"\x93NUMPY", b"PK")  # how a .npy file and an .npz archive begin
 
 
 @dataclass(frozen=True, order=True)
@@ -118,7 +119,15 @@ def _shape(values: ndarray, where: str | Path) -> tuple[int, int]:
     return int(values.shape[0]), int(values.shape[1])
 
 
+def _check_magic(start: bytes, where: str | Path) -> None:
+    """Raise on other files: of these NumPy says that they hold pickled objects."""
+    if not start.startswith(MAGIC):
+        hint = "data.features.kind: given reads frames, not recordings"
+        raise InputError(where, expected=EXPECTED, found="another kind of file", hint=hint)
+
+
 def _of_bytes(content: bytes, where: str) -> ndarray:
+    _check_magic(content, where)
     try:
         values: ndarray = np.load(io.BytesIO(content), allow_pickle=False)
     except Exception as error:  # numpy raises many kinds on a damaged file
@@ -139,6 +148,8 @@ class NumpyFile:
             raise InputError(
                 self.path, expected="a .npy file", found="a folder" if self.path.is_dir() else "no such file"
             )
+        with self.path.open("rb") as file:
+            _check_magic(file.read(8), self.path)
         try:
             found: ndarray = np.load(self.path, mmap_mode="r", allow_pickle=False)
         except Exception as error:  # numpy raises many kinds on a damaged file
