@@ -372,14 +372,14 @@ def test_a_prediction_says_how_the_recording_was_read_and_that_it_is_silent(tmp_
     data = SpeechData(train="unused", audio=AudioConfig(rate=RATE), features=features)
     task = Transcribe.learn(data, Transcribe.records([((samples, RATE), "ab", "x")] * 3, data))
     network = task.network(ListenAttend, PLAIN).eval()
-    both, silent = np.stack([samples, samples], 1), np.zeros(900, np.float32)
+    both, silent, short = np.stack([samples, samples], 1), np.zeros(900, np.float32), samples[:7]
     notes = [
         task.predict(network, [given], how=Search(beam=1))[0].notes
-        for given in ((samples, RATE), (both, 2 * RATE), (silent, RATE))
+        for given in ((samples, RATE), (both, 2 * RATE), (silent, RATE), (short, RATE))
     ]
     assert not any("rate" in note or "resampled" in note or "silent" in note for note in notes[0])
     assert {f"resampled from {2 * RATE:,} to {RATE:,} Hz", "2 channels mixed into one"} <= {*notes[1]}
-    assert "the recording is silent" in notes[2]
+    assert "the recording is silent" in notes[2] and "the recording is silent" not in notes[3], "of one frame"
 
 
 def test_what_is_no_recording_is_refused_by_its_place(data: SpeechData) -> None:

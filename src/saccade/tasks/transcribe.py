@@ -252,7 +252,7 @@ class Transcribe(Writes):
         speaker, times = (given.speaker, given.times) if isinstance(given, Spoken) else ("", None)
         (frames,) = self.sound.frames([(source, speaker)])
         notes = notes_on(source, self.data)
-        if bool((frames == frames[0]).all()):
+        if len(frames) > 1 and bool((frames == frames[0]).all()):
             notes = (*notes, "the recording is silent")
         return TranscribeInput(source, lambda: frames, len(frames), times, notes=notes)
 
