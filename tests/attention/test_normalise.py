@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from saccade.attention.normalise import Normaliser, entmax15, sharpened, smoothed, softmax, sparsemax, top
+from saccade.attention.normalise import Normaliser, Smoothed, entmax15, sharpened, smoothed, softmax, sparsemax, top
 from saccade.errors import SaccadeError
 
 ALL = [softmax, sharpened(2.0), sharpened(0.5), top(3), top(2, sharpened(0.5)), sparsemax, entmax15]
@@ -34,6 +34,10 @@ def test_smoothed_by_hand() -> None:
     torch.testing.assert_close(smoothed(row(0.0, 1.0, 4.0)), expected, rtol=0, atol=1e-4)
     scores = torch.randn(2, 3, 5)
     torch.testing.assert_close(smoothed(scores), scores.sigmoid() / scores.sigmoid().sum(-1, keepdim=True))
+    bias = torch.tensor([-1.5], requires_grad=True)
+    shares = (scores - 1.5).sigmoid()
+    torch.testing.assert_close(Smoothed(bias)(scores), shares / shares.sum(-1, keepdim=True))
+    assert bool(torch.autograd.grad(Smoothed(bias)(scores)[..., 0].sum(), bias)[0].any())
 
 
 def test_smoothed_scores_that_are_all_very_low_still_sum_to_one() -> None:

@@ -122,7 +122,11 @@ def written_out(made: ListenAttend, sound: Tensor, words: Tensor, focus: Focus |
                 inner = inner + weights["location_weight"] @ (weights["filters"] @ torch.stack(around_j).double())
             scores.append(weights["v"] @ torch.tanh(inner))
         strength = torch.stack(scores)
-        strength = torch.sigmoid(strength) if config.normalise == "smoothed" else (focus.sharpen * strength).exp()
+        strength = (
+            torch.sigmoid(strength + weights["shift"])
+            if config.normalise == "smoothed"
+            else (focus.sharpen * strength).exp()
+        )
         radius = config.window if focus.window is None else focus.window
         if radius is not None:
             places = torch.arange(L)
@@ -164,6 +168,14 @@ def test_the_network_is_the_equations_to_1e_10(settings: dict[str, Any]) -> None
         taught = made(sound, LENGTHS, TARGET)
         for row in range(B):
             assert (taught[row] - expected(row)[0]).abs().max() < 1e-10
+
+
+def test_the_papers_initialisation_draws_all_weights_and_no_bias() -> None:
+    torch.manual_seed(4)
+    made = ListenAttend(Config(**{**SMALL, "alignment": 500, "init": "paper", "normalise": "smoothed"}), V, D, START)
+    for weights in (made.v, made.query_weight, made.filters, made.readout.weight):
+        assert 0.005 < weights.std().item() < 0.015
+    assert not any(bool(bias.any()) for bias in (made.bias, made.shift, made.readout.bias, made.output.bias))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ gets zeros, never NaN, in the result and in the gradient.
 |---|---|---|
 | ``softmax`` | exp zₛ / Σ exp z | |
 | ``sharpened(β)`` | softmax(β z) | β > 1 sharpens (Graves et al. 2014; Chorowski et al. 2015) |
-| ``smoothed`` | σ(zₛ) / Σ σ(z) | spreads over many keys (Chorowski et al. 2015) |
+| ``smoothed``, ``Smoothed(r)`` | σ(zₛ + r) / Σ σ(z + r) | spreads over many keys (Chorowski et al. 2015); r = 0 unless given |
 | ``top(k)`` | softmax of the k largest scores | the other weights are 0 (Chorowski et al. 2015) |
 | ``sparsemax`` | the point of the simplex nearest to z | Martins & Astudillo 2016 |
 | ``entmax15`` | [z/2 − τ]²₊ | Peters, Niculae & Martins 2019; between the two |
@@ -74,16 +74,18 @@ def sharpened(beta: float | Tensor) -> Softmax:
 
 @dataclass(frozen=True)
 class Smoothed:
-    """σ(z) / Σ σ(z): scores above 0 get nearly equal weights. A shift of the scores matters, so the score should have a
-    bias."""
+    """σ(z + r) / Σ σ(z + r): scores above −r get nearly equal weights. Unlike in a softmax the bias r matters: at r = 0 a key
+    that does not fit has about half the weight of one that does."""
+
+    bias: float | Tensor = 0.0
 
     def __call__(self, scores: Float[Tensor, "*batch T S"]) -> Float[Tensor, "*batch T S"]:
         check_scores(scores)
         return softmax(self.logits(scores))
 
     def logits(self, scores: Float[Tensor, "*batch T S"]) -> Float[Tensor, "*batch T S"]:
-        """log σ(z): its softmax gives the weights, also of rows of very low scores, where σ / Σ σ would be 0 / 0."""
-        return functional.logsigmoid(scores)
+        """log σ(z + r): its softmax gives the weights, also of rows of very low scores, where σ / Σ σ would be 0 / 0."""
+        return functional.logsigmoid(scores + self.bias)
 
     def __repr__(self) -> str:
         return "smoothed"

@@ -3,7 +3,7 @@
     annotations h₁ … h_L                                    the states of a bidirectional GRU over frames of sound
     content     eᵢⱼ = wᵀ tanh(W sᵢ₋₁ + V hⱼ + b)
     hybrid      eᵢⱼ = wᵀ tanh(W sᵢ₋₁ + V hⱼ + U fᵢⱼ + b),  fᵢ = F ∗ αᵢ₋₁        location: without V hⱼ
-    weights     αᵢⱼ = exp eᵢⱼ / Σⱼ exp eᵢⱼ                  softmax,  or  σ(eᵢⱼ) / Σⱼ σ(eᵢⱼ)  smoothed
+    weights     αᵢⱼ = exp eᵢⱼ / Σⱼ exp eᵢⱼ                  softmax,  or  σ(eᵢⱼ + r) / Σⱼ σ(eᵢⱼ + r)  smoothed
     context     gᵢ = Σⱼ αᵢⱼ hⱼ
     output      p(yᵢ) = softmax(W_o maxout(U_o sᵢ₋₁ + C_o gᵢ))
     state       sᵢ = GRU([E yᵢ; gᵢ], sᵢ₋₁)                  s₀ is learned;  α₀ is 1 at the first annotation
@@ -34,7 +34,7 @@ from torch.nn import functional
 
 from saccade.attention.core import look
 from saccade.attention.fast import Steps, steps_over
-from saccade.attention.normalise import Normaliser, sharpened, smoothed, top
+from saccade.attention.normalise import Normaliser, Smoothed, sharpened, top
 from saccade.attention.recent import Centre, around
 from saccade.attention.scores import Additive, LocationAware, Prepared, additive, location_aware
 from saccade.attention.windows import Window, padding
@@ -128,6 +128,8 @@ class ListenAttend(Listener):
         self.query_weight = nn.Parameter(torch.empty(a, n))
         self.bias = nn.Parameter(torch.zeros(a))
         self.v = nn.Parameter(torch.empty(a))
+        if config.normalise == "smoothed":
+            self.shift = nn.Parameter(torch.zeros(1))  # r
         if config.attention != "location":
             self.key_weight = nn.Parameter(torch.empty(a, E))
         if config.attention != "content":
@@ -143,6 +145,7 @@ class ListenAttend(Listener):
     def reset_parameters(self) -> None:
         if self.config.init == "paper":
             init_groundhog(self)
+            nn.init.normal_(self.v, std=0.01)  # a vector here, a matrix of weights in the authors' program
             return
         for name in ("query_weight", "key_weight", "location_weight"):
             if hasattr(self, name):
@@ -169,7 +172,7 @@ class ListenAttend(Listener):
 
     @property
     def normalise(self) -> Normaliser:
-        usual = smoothed if self.config.normalise == "smoothed" else sharpened(self.focus.sharpen)
+        usual = Smoothed(self.shift) if self.config.normalise == "smoothed" else sharpened(self.focus.sharpen)
         return usual if self.focus.top is None else top(self.focus.top, usual)
 
     def window(self, weights: Float[Tensor, "B L"], real: Bool[Tensor, "B L"]) -> Window:
