@@ -58,20 +58,26 @@ def transcribe(
     longest = bundle.recipe.data.audio.max_seconds
     chunk = min(CHUNK, longest) if chunk is None else chunk
     spans = windows(sound.seconds, chunk, min(OVERLAP, chunk / 5) if overlap is None else overlap)
-    notes: list[str] = []
+    notes: dict[str, list[tuple[float, float]]] = {}  # the windows that each is about
 
     def parts() -> Iterator[tuple[tuple[float, float], list[Piece]]]:
         for done in range(0, len(spans), TOGETHER):
             together = spans[done : done + TOGETHER]
             given = [sound if len(spans) == 1 else sound.part(start, end) for start, end in together]
             for span, prediction in zip(together, bundle.predict(given, lens=Lens(), search=search), strict=True):
-                where = "" if len(spans) == 1 else f"{span[0]:.1f} to {span[1]:.1f} s: "
-                notes.extend(f"{where}{note}" for note in prediction.notes)
+                for note in prediction.notes:
+                    notes.setdefault(note, []).append(span)
                 yield span, pieces_of(prediction, start=span[0], end=span[1])
             if progress is not None:
                 progress((done + len(together)) / len(spans))
 
-    return Transcript(sound.name, sound.seconds, tuple(join(parts())), tuple(notes))
+    joined = tuple(join(parts()))
+    said = tuple(
+        note if len(about) == len(spans) else f"{start:.1f} to {end:.1f} s: {note}"
+        for note, about in notes.items()
+        for start, end in about[: 1 if len(about) == len(spans) else None]
+    )
+    return Transcript(sound.name, sound.seconds, joined, said)
 
 
 def pieces_of(prediction: Prediction, *, start: float = 0.0, end: float = float("inf")) -> list[Piece]:
