@@ -10,7 +10,7 @@ from saccade.nn.search.beam_search import Search
 from saccade.task import check_positions, check_text
 from saccade.tasks import TASKS, task_class
 
-SEARCHED = {"translate", "language", "point", "caption"}
+SEARCHED = {"translate", "language", "point", "caption", "transcribe"}
 
 
 @pytest.mark.parametrize("name", TASKS)

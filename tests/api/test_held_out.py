@@ -23,7 +23,7 @@ TOYS = {
     "translate": "rnnsearch_spelling", "classify": "attentive_opinions", "label": "tagger_repeats", "rank": "siamese_facts",
     "language": "lstm_language_agreement", "pretrain": "bert_topics", "vectors": "skipgram_topics", "point": "pointer_sorting",
     "visits": "retain_visits", "caption": "captions_shapes", "classify_images": "dots_attention",
-    "generate": "sagan_twins",
+    "generate": "sagan_twins", "transcribe": "listen_tones",
 }  # fmt: skip
 
 
@@ -32,6 +32,7 @@ def test_every_shipped_task_restores_the_records_that_it_saved(tmp_path) -> None
     sizes = {"train": 30, "valid": 5, "test": 9}
     few = {"point": [f"data.{name}={size}" for name, size in sizes.items()]}
     few["caption"] = [f"data.shapes.{name}={size}" for name, size in sizes.items()]
+    few["transcribe"] = [f"data.tones.{name}={size}" for name, size in sizes.items()]
     few["visits"] = [f"data.visits.{name}={size}" for name, size in sizes.items()]
     few["generate"] = [f"data.twins.{name}={size}" for name, size in sizes.items()]
     few["classify_images"] = [f"data.dots.{name}={size}" for name, size in sizes.items()]

@@ -188,7 +188,7 @@ class TestCommandLine:
         done = CliRunner().invoke(app, ["predict", str(run), str(talk), "--chunk", "2"])
         transcript = saccade.transcribe(saccade.load(run), talk, chunk=2)
         assert done.exit_code == 0 and done.stdout == f"{transcript.text}\n"
-        assert "5.0 to 7.0 s: reached 12 tokens without an end" in done.stderr
+        assert done.stderr.splitlines().count("note: reached 12 tokens without an end") == 1  # though every window did
 
     def test_what_is_longer_than_training_recordings_is_read_in_windows(self, run: Path, tmp_path: Path) -> None:
         path = tmp_path / "hour.wav"

@@ -40,7 +40,7 @@ def runs(tmp_path_factory):
 def saccade(command, monkeypatch, runs, tmp_path):
     assets = tmp_path / "assets"
     assets.mkdir()
-    for name in ("explorer", "heads", "sources", "beam", "sheet", "judging", "tour"):
+    for name in ("explorer", "heads", "sources", "beam", "sheet", "judging", "tour", "sound"):
         for kind in (".js", ".css"):
             (assets / f"{name}{kind}").write_text("")
     monkeypatch.setattr(html, "ASSETS", assets)

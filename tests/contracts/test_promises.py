@@ -118,7 +118,7 @@ TASK_CASES["vectors"] = [
 
 # Tasks that their own tests check. pretrain: its loss is a sum of two means, which depends on how records are cut into batches;
 # label: its metrics depend on its tags.
-TRIED_BY_ITSELF = {"pretrain", "label", "visits", "caption", "classify_images", "generate"}
+TRIED_BY_ITSELF = {"pretrain", "label", "visits", "caption", "classify_images", "generate", "transcribe"}
 
 
 def test_every_task_is_tried_here():

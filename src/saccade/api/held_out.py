@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, fields, is_dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from saccade.data.files.hub import on_hub
 from saccade.data.files.jsonl import object_of
@@ -78,7 +79,11 @@ def _record(row: dict[str, Any], task: Task, path: Path, line: int) -> Any:
 
 
 def _restored(kind: Any, value: Any) -> Any:
-    """A value of JSON as a record has it: lists are tuples, and objects the dataclasses that the types name."""
+    """A value of JSON as a record has it: lists are tuples, and objects the dataclasses that the types name; of several that a
+    type allows, the first."""
+    if get_origin(kind) in (Union, UnionType):
+        parts = (part for part in get_args(kind) if is_dataclass(part) == isinstance(value, dict))
+        kind = next((part for part in parts if is_dataclass(part) or get_origin(part) is tuple), Any)
     if isinstance(value, dict) and is_dataclass(kind):
         hints = get_type_hints(kind)
         known = {name: entry for name, entry in value.items() if name in hints}

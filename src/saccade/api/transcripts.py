@@ -11,7 +11,6 @@ from numpy import ndarray
 
 from saccade.api.bundle import Bundle
 from saccade.data.audio.recordings import Recording
-from saccade.data.audio.records import notes_on
 from saccade.data.audio.subtitles import Transcript
 from saccade.data.audio.windows import Piece, join, windows
 from saccade.errors import SaccadeError
@@ -59,21 +58,26 @@ def transcribe(
     longest = bundle.recipe.data.audio.max_seconds
     chunk = min(CHUNK, longest) if chunk is None else chunk
     spans = windows(sound.seconds, chunk, min(OVERLAP, chunk / 5) if overlap is None else overlap)
-    of_all = notes_on(sound, bundle.recipe.data)  # which every window has
-    notes = list(of_all)
+    notes: dict[str, list[tuple[float, float]]] = {}  # the windows that each is about
 
     def parts() -> Iterator[tuple[tuple[float, float], list[Piece]]]:
         for done in range(0, len(spans), TOGETHER):
             together = spans[done : done + TOGETHER]
             given = [sound if len(spans) == 1 else sound.part(start, end) for start, end in together]
             for span, prediction in zip(together, bundle.predict(given, lens=Lens(), search=search), strict=True):
-                where = "" if len(spans) == 1 else f"{span[0]:.1f} to {span[1]:.1f} s: "
-                notes.extend(f"{where}{note}" for note in prediction.notes if note not in of_all)
+                for note in prediction.notes:
+                    notes.setdefault(note, []).append(span)
                 yield span, pieces_of(prediction, start=span[0], end=span[1])
             if progress is not None:
                 progress((done + len(together)) / len(spans))
 
-    return Transcript(sound.name, sound.seconds, tuple(join(parts())), tuple(notes))
+    joined = tuple(join(parts()))
+    said = tuple(
+        note if len(about) == len(spans) else f"{start:.1f} to {end:.1f} s: {note}"
+        for note, about in notes.items()
+        for start, end in about[: 1 if len(about) == len(spans) else None]
+    )
+    return Transcript(sound.name, sound.seconds, joined, said)
 
 
 def pieces_of(prediction: Prediction, *, start: float = 0.0, end: float = float("inf")) -> list[Piece]:
