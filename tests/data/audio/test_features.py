@@ -163,6 +163,10 @@ def test_a_bundle_keeps_what_was_learnt_exactly(tmp_path: Path) -> None:
         ({FILE: '{"plain": 6, "normalise": null}'}, "normalise.*sums"),
         ({FILE: '{"plain": 6, "normalise": {"second": 100, "whole": [1, [2], [3]], "speakers": {}}}'}, "12 sums"),
         ({FILE: '{"plain": 6, "normalise": {"second": true, "speakers": {}}}'}, "whole"),
+        (
+            {FILE: f'{{"plain": 6, "normalise": {{"second": 1, "whole": [{"9" * 400}, [], []], "speakers": {{}}}}}}'},
+            "12 sums",
+        ),
     ],
 )
 def test_a_damaged_bundle_says_what_is_wrong(files: dict[str, str], message: str, tmp_path: Path) -> None:

@@ -93,6 +93,10 @@ def test_a_manifest_names_stretches_and_times_and_another_folder(tmp_path):
     (tmp_path / "list.jsonl").write_text(json.dumps({**rows[0], "times": [["a", 0.3, 0.1]]}))
     with pytest.raises(InputError, match=r"list\.jsonl:1: times: expected a list of \[symbol, start, end\]"):
         read_speech(tmp_path / "list.jsonl", data(recordings="sounds"))
+    for wrong in ("[" * 100_000, f'[["a", 0, {"9" * 400}]]'):  # too deep, and no float
+        (tmp_path / "list.jsonl").write_text(json.dumps({**rows[0], "times": wrong}))
+        with pytest.raises(InputError, match="times: expected a list"):
+            read_speech(tmp_path / "list.jsonl", data(recordings="sounds"))
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl"])
@@ -125,7 +129,7 @@ def test_columns_of_a_start_and_an_end_or_a_duration_read_that_stretch(suffix, t
 @pytest.mark.parametrize(
     ("start", "end", "message"),
     [
-        ("soon", "0.2", "list.csv:2: start: expected seconds, or nothing, found 'soon'"),
+        ("soon", "0.2", r"list\.csv:2: start: expected seconds, or nothing, found 'soon'"),
         ("0.2", "0.1", "expected seconds, and an end after its start, found 0.2 to 0.1"),
         ("0.1", "7", "expected seconds within its 0.3, found 0.1 to 7"),
     ],

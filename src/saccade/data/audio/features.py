@@ -283,7 +283,7 @@ class Normaliser:
                 found = Moments(float(count), np.asarray(total, np.float64), np.asarray(squares, np.float64))
                 fits = found.total.shape == found.squares.shape == (width,) and found.count > 0
                 finite = fits and bool(np.isfinite([*found.total, *found.squares, found.count]).all())
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 finite = False
             if not finite:
                 expected = f"a count, {width} sums and {width} sums of squares"

@@ -280,7 +280,7 @@ def times_in(entry: Entry, where: str | Path) -> Times | Fault | None:
     try:
         listed = json.loads(given) if isinstance(given, str) else given
         times = tuple((str(symbol), float(start), float(end)) for symbol, start, end in listed)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError, RecursionError):
         return entry.fields.fault(BAD_TIMES, where, "times", expected, short(given))
     if not all(0 <= start <= end < math.inf for _, start, end in times):
         return entry.fields.fault(BAD_TIMES, where, "times", f"{expected}, each end after its start", short(given))
@@ -294,7 +294,7 @@ def stretch_in(entry: Entry, where: str | Path) -> tuple[float, float | None] | 
         empty = given is None or given == "" or given != given  # NaN: an empty cell of a DataFrame
         try:
             seconds.append(None if empty else float(given))
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             return entry.fields.fault(BAD_STRETCH, where, role, "seconds, or nothing", short(given))
     start, end, duration = seconds
     if start is None and end is None:
