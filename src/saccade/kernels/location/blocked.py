@@ -126,7 +126,6 @@ def _backward(
     of_key: bool,
 ) -> tuple[Tensor | None, ...]:
     query, key, v, previous, filters, location_weight = inputs
-    S = key.shape[1]
     grad_query, grad_key = torch.empty_like(query), torch.empty_like(key) if of_key else None
     grad_v, grad_mix = torch.zeros_like(v), torch.zeros_like(location_weight.mT)
     grad_features = torch.empty_like(features)
@@ -152,8 +151,9 @@ def _backward(
         if grad_key is not None:
             p.mul_(g.mT).mul_(4 * rows)
     grad_features *= grad_scores.unsqueeze(1)
-    padded = functional.pad(previous, (filters.shape[1] // 2,) * 2)
-    grad_filters = (grad_features @ padded.unfold(1, S, 1).mT).sum(0)  # [N, C, S] @ [N, S, K]
+    C, K = filters.shape
+    around = functional.pad(previous, (K // 2,) * 2).unfold(1, K, 1)  # [N, S, K]
+    grad_filters = grad_features.transpose(0, 1).reshape(C, -1) @ around.reshape(-1, K)
     return grad_query, grad_key, grad_v, _to_previous(grad_features, filters), grad_filters, grad_mix.mT
 
 
