@@ -219,7 +219,7 @@ class _Layer(nn.Module):
         """x [B, m], states [B, n] → states [B, n]."""
         if self.cell == "paper":
             return (self.unit(x, state[0]),)
-        (weights,) = self.unit.all_weights
+        weights = cast(nn.RNNBase, self.unit).all_weights[0]
         if self.cell == "lstm":
             return torch.lstm_cell(x, list(state), *weights)
         step = torch.gru_cell if self.cell == "gru" else torch.rnn_tanh_cell
