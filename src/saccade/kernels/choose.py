@@ -55,11 +55,8 @@ PRODUCT_PAYS_FROM = 1 << 12
 MOST_BYTES = 4 << 30
 """The largest q + k that the reference may hold on a device where it is the fastest."""
 
-LOCATION_BLOCKED_PAYS_FROM = 1 << 14
-"""Numbers in q + k from which location-aware scores in tiles are faster on a CPU, without gradients."""
-
-LOCATION_BLOCKED_PAYS_FROM_WITH_GRADIENT = 1 << 15
-"""The same for training."""
+LOCATION_BLOCKED_PAYS_FROM = 1 << 15
+"""Numbers in q + k from which location-aware scores in tiles are faster on a CPU."""
 
 EDGES_BLOCKED_PAY_FROM = 1 << 20
 """Numbers in q + k over all edges from which they are processed in runs: below that, one run would hold them all."""
@@ -271,16 +268,17 @@ def choose_edges(query: Tensor, key: Tensor, value: Tensor, graph: Graph) -> Edg
 def choose_location_aware(query: Tensor, key: Tensor, v: Tensor, filters: Tensor) -> Choice:
     """The fused kernel on a GPU and the blocked one on a CPU where they can serve, else the reference, with the obstacles."""
     T, taps, numbers = query.shape[-2], len(filters), key.numel()
-    least = LOCATION_BLOCKED_PAYS_FROM_WITH_GRADIENT if torch.is_grad_enabled() else LOCATION_BLOCKED_PAYS_FROM
-    alone = T == 1 and key.shape[:-2] == query.shape[:-2]
-    plain = alone and query.device.type == "cpu" and not torch.compiler.is_compiling() and not is_exporting()
-    if plain and numbers >= least:
-        reason = f"{count_text(numbers)} numbers in q + k, in tiles in the CPU's cache"
-        return Choice("location_aware.blocked", location_blocked.location_aware_scores, (reason,))
-    checks = {
+    both = {
         "an exported graph runs where this package's operators are not registered": is_exporting(),
         f"there are {T} queries per item, not one": T != 1,
         "the keys are shared by several items": key.shape[:-2] != query.shape[:-2],
+    }
+    plain = query.device.type == "cpu" and not torch.compiler.is_compiling() and not any(both.values())
+    if plain and numbers >= LOCATION_BLOCKED_PAYS_FROM:
+        reason = f"{count_text(numbers)} numbers in q + k, in tiles in the CPU's cache"
+        return Choice("location_aware.blocked", location_blocked.location_aware_scores, (reason,))
+    checks = {
+        **both,
         "it computes in float32, not float64": promoted(query, key, v) is torch.float64,
         f"{taps} filters are more than the {MOST_FILTERS} it holds in registers": taps > MOST_FILTERS,
     }
