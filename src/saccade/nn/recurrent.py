@@ -1,4 +1,5 @@
 """Recurrent layers over padded batches, without packing, so that they can be exported: padding is masked.
+What outputs hold at padding is not defined.
 
 - The final state of a row is that of its last real input, however long the batch is.
 - The state of an empty row is the one it started with; all else that is read off it, such as a mean, is 0.
@@ -19,6 +20,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from saccade.attention.checks import (
     check_dropout,
@@ -152,6 +154,11 @@ class GatedUnit(nn.Module):
         return keep * hidden + (1 - keep) * candidate
 
 
+def _only_predicts() -> bool:
+    """Whether there are no gradients: a packed batch, whose padding is not computed, is then faster on a CPU."""
+    return not (torch.is_grad_enabled() or torch.compiler.is_compiling() or torch.compiler.is_exporting())
+
+
 class _Layer(nn.Module):
     """One layer in one direction: a whole sequence by PyTorch's fast kernels, or one step."""
 
@@ -174,7 +181,12 @@ class _Layer(nn.Module):
         elif self.cell == "lstm":
             outputs, memory = self._lstm(x, lengths, initial)
         else:
-            outputs, _ = self.unit(x, None if initial is None else initial[0].unsqueeze(0).contiguous())
+            start = None if initial is None else initial[0].unsqueeze(0).contiguous()
+            if lengths is not None and len(x) > 1 and x.device.type == "cpu" and _only_predicts():
+                packed = pack_padded_sequence(x, lengths.clamp(min=1), batch_first=True, enforce_sorted=False)
+                outputs, _ = pad_packed_sequence(self.unit(packed, start)[0], batch_first=True, total_length=x.shape[1])
+            else:
+                outputs, _ = self.unit(x, start)
         hidden = outputs[:, -1] if lengths is None else at_end(outputs, lengths)
         if lengths is not None and initial is not None:
             hidden = torch.where((lengths > 0).unsqueeze(-1), hidden, initial[0])
