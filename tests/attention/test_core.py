@@ -41,6 +41,17 @@ def test_weights_then_values_is_attention() -> None:
     torch.testing.assert_close(attend(query, key, value, score=dot), expected)
 
 
+@pytest.mark.parametrize("heads", [False, True])
+def test_reading_for_one_query_has_the_gradients_of_the_product(heads: bool) -> None:
+    batch = (2, 3) if heads else (3,)
+    weights, value = torch.randn(*batch, 1, 7).double(), torch.randn(*batch, 7, 5).double()
+    inputs, grad = (weights.requires_grad_(), value.requires_grad_()), torch.randn(*batch, 1, 5).double()
+    found, expected = (torch.autograd.grad(context, inputs, grad) for context in (read(*inputs), weights @ value))
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other)
+    assert torch.autograd.gradgradcheck(read, inputs)
+
+
 def test_a_query_that_sees_nothing_gets_zeros() -> None:
     query, key, value = sequences()
     context = attend(query, key, value, score=scaled_dot, window=padding(torch.tensor([4, 0])))

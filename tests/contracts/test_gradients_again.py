@@ -18,6 +18,7 @@ import saccade
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")  # must be set before triton is first imported
 
+from saccade.attention.core import read
 from saccade.kernels.additive.attention import additive_attention
 from saccade.kernels.additive.blocked import additive_scores
 from saccade.kernels.decoder.steps import Memory
@@ -99,6 +100,7 @@ CASES = {
         lambda q, k, x: dot_attention(q, k, x, scale=0.7, causal=True),
         ((N, T, D), (N, S, D), (N, S, D)),
     ),
+    "read": Case(("attention.core._ReadOne",), read, ((N, 1, S), (N, S, D))),
     "location": Case(
         ("kernels.location.blocked._Scores",),
         location_blocked.location_aware_scores,

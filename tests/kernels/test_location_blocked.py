@@ -54,6 +54,15 @@ def test_scores_and_gradients_are_the_references(
         for part, tensor, expected in zip(NAMES, found, exact, strict=True):
             assert (tensor.dtype, tensor.shape) == (dtype, expected.shape), part
             assert (tensor.double() - expected).abs().max() <= tolerance * expected.abs().max() + 1e-12, part
+        with torch.no_grad():
+            scores = blocked.location_aware_scores(*drawn).double()
+        assert (scores - exact[0]).abs().max() <= tolerance * exact[0].abs().max() + 1e-12
+
+
+def test_tiles_are_of_about_one_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocked, "TILE_ELEMENTS", 15 * 7 * 3)
+    sizes = [len(part) for _, part in blocked._pieces(torch.empty(16, 7, 3))]
+    assert sizes == [8, 8]
 
 
 @pytest.mark.parametrize("wanted", range(6))

@@ -31,6 +31,17 @@ def build(cell: str, layers: int = 1, bidirectional: bool = False, bias: bool = 
 # The parts --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_without_gradients_the_real_outputs_and_the_states_are_the_same(bidirectional: bool) -> None:
+    layers, x, lengths = build("gru", 2, bidirectional), torch.randn(4, 7, 3), torch.tensor([3, 7, 0, 5])
+    expected, (state,) = layers(x, lengths)
+    with torch.no_grad():
+        found, (ended,) = layers(x, lengths)
+    real = mask_of(lengths, 7)
+    torch.testing.assert_close(found[real], expected[real])
+    torch.testing.assert_close(ended, state)
+
+
 def test_the_mask_is_true_at_real_positions() -> None:
     assert mask_of(torch.tensor([2, 0, 3]), 3).int().tolist() == [[1, 1, 0], [0, 0, 0], [1, 1, 1]]
 

@@ -36,7 +36,7 @@ from saccade.attention.core import look
 from saccade.attention.fast import Steps, steps_over
 from saccade.attention.normalise import Normaliser, Smoothed, sharpened, top
 from saccade.attention.recent import Centre, around
-from saccade.attention.scores import Additive, LocationAware, Prepared, additive, location_aware
+from saccade.attention.scores import Additive, LocationAware, Prepared
 from saccade.attention.windows import Window, padding
 from saccade.errors import SaccadeError
 from saccade.kernels.location.reference import convolved
@@ -167,8 +167,8 @@ class ListenAttend(Listener):
     def score(self) -> Additive | LocationAware:
         """eᵢⱼ over this network's parameters, of keys V h + b."""
         if self.config.attention == "content":
-            return additive(self.v, self.query_weight)
-        return location_aware(self.v, self.query_weight, None, self.filters, self.location_weight)
+            return Additive(self.v, self.query_weight)
+        return LocationAware(self.v, self.query_weight, None, self.filters, self.location_weight)
 
     @property
     def normalise(self) -> Normaliser:

@@ -1,4 +1,5 @@
 """Recurrent layers over padded batches, without packing, so that they can be exported: padding is masked.
+What outputs hold at padding is not defined.
 
 - The final state of a row is that of its last real input, however long the batch is.
 - The state of an empty row is the one it started with; all else that is read off it, such as a mean, is 0.
@@ -19,6 +20,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from saccade.attention.checks import (
     check_dropout,
@@ -45,12 +47,14 @@ def mask_of(lengths: Int[Tensor, " B"], size: int) -> Bool[Tensor, "B T"]:
 
 def reverse_within(x: Tensor, lengths: Int[Tensor, " B"]) -> Tensor:
     """Each row [T, …] reversed within its own length; padding stays where it is."""
-    positions = torch.arange(x.shape[1], device=x.device).expand(x.shape[0], -1)
+    B, T = x.shape[:2]
+    positions = torch.arange(T, device=x.device)
     mirrored = lengths.unsqueeze(-1) - 1 - positions
     index = torch.where(mirrored >= 0, mirrored, positions)  # [B, T]
-    while index.dim() < x.dim():
-        index = index.unsqueeze(-1)
-    return x.gather(1, index.expand_as(x))
+    first = T * torch.arange(B, device=x.device).unsqueeze(1)
+    # Whole rows are copied at once; a gather takes ten times as long on a CPU.
+    reversed_rows: Tensor = x.flatten(0, 1).index_select(0, (first + index).flatten()).unflatten(0, (B, T))
+    return reversed_rows
 
 
 def at_end(states: Float[Tensor, "B T n"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B n"]:
@@ -150,6 +154,11 @@ class GatedUnit(nn.Module):
         return keep * hidden + (1 - keep) * candidate
 
 
+def _only_predicts() -> bool:
+    """Whether there are no gradients: a packed batch, whose padding is not computed, is then faster on a CPU."""
+    return not (torch.is_grad_enabled() or torch.compiler.is_compiling() or torch.compiler.is_exporting())
+
+
 class _Layer(nn.Module):
     """One layer in one direction: a whole sequence by PyTorch's fast kernels, or one step."""
 
@@ -172,7 +181,12 @@ class _Layer(nn.Module):
         elif self.cell == "lstm":
             outputs, memory = self._lstm(x, lengths, initial)
         else:
-            outputs, _ = self.unit(x, None if initial is None else initial[0].unsqueeze(0).contiguous())
+            start = None if initial is None else initial[0].unsqueeze(0).contiguous()
+            if lengths is not None and len(x) > 1 and x.device.type == "cpu" and _only_predicts():
+                packed = pack_padded_sequence(x, lengths.clamp(min=1), batch_first=True, enforce_sorted=False)
+                outputs, _ = pad_packed_sequence(self.unit(packed, start)[0], batch_first=True, total_length=x.shape[1])
+            else:
+                outputs, _ = self.unit(x, start)
         hidden = outputs[:, -1] if lengths is None else at_end(outputs, lengths)
         if lengths is not None and initial is not None:
             hidden = torch.where((lengths > 0).unsqueeze(-1), hidden, initial[0])
@@ -217,7 +231,7 @@ class _Layer(nn.Module):
         """x [B, m], states [B, n] → states [B, n]."""
         if self.cell == "paper":
             return (self.unit(x, state[0]),)
-        weights = [parameter for _, parameter in self.unit.named_parameters()]
+        weights = cast(nn.RNNBase, self.unit).all_weights[0]
         if self.cell == "lstm":
             return torch.lstm_cell(x, list(state), *weights)
         step = torch.gru_cell if self.cell == "gru" else torch.rnn_tanh_cell

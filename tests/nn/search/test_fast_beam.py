@@ -39,7 +39,7 @@ from saccade.nn.search.fast_beam import (
     exact_room,
     halved_room,
 )
-from saccade.nn.search.selection import largest
+from saccade.nn.search.selection import going_on, largest
 from saccade.tasks.decoding import read_and_search
 
 module = sys.modules["saccade.nn.search.beam_search"]
@@ -400,6 +400,17 @@ def test_sources_padded_for_recording_give_the_same_outputs() -> None:
         padded = read_and_search(network, source, lengths, recorder=Recorder(EagerDevice()), **options)
         as_is = read_and_search(network, source, lengths, **options)
         same([found for found, _ in padded], [found for found, _ in as_is])
+
+
+def test_of_two_candidates_the_better_one_that_does_not_end_goes_on() -> None:
+    eos, V = 2, 7
+    best, index = (
+        torch.tensor([[-0.5, -1.5], [-0.25, -4.0], [-1.0, -math.inf]]),
+        torch.tensor([[3, eos], [eos, 5], [eos, 4]]),
+    )
+    totals, places, tokens = going_on(best, index, 1, V, eos)
+    assert (totals.tolist(), places.tolist()) == ([[-0.5], [-4.0], [-math.inf]], [[0], [0], [0]])
+    assert tokens.tolist() == [[3], [5], [4]]
 
 
 @pytest.mark.parametrize(("lanes", "numbers", "count"), [(3, 5, 4), (2, 64, 10), (3, 700, 10), (1, 1301, 6)])

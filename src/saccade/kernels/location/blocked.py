@@ -30,7 +30,7 @@ from saccade.kernels.dtypes import without_autocast
 from saccade.kernels.location import reference
 from saccade.kernels.second_order import gradients_through
 
-TILE_ELEMENTS = 1 << 18
+TILE_ELEMENTS = 1 << 19
 """Numbers in one tile of q + k: a few float32 tiles stay in the processor's cache."""
 
 STORED_ELEMENTS = 1 << 22
@@ -53,10 +53,17 @@ def location_aware_scores(
         return reference.location_aware_scores(query, key, v, previous, filters, location_weight)
     if v.dim() > 1 and tuple(v.shape[:-1]) != tuple(batch[len(batch) - v.dim() + 1 :]):
         v = v.expand(*batch, D)
-    scores: Tensor = _Scores.apply(
+    inputs = (
         query.reshape(N, D), key.reshape(N, S, D), v.reshape(-1, D), previous.expand(*batch, 1, S).reshape(N, S),
         filters, location_weight,
     )  # fmt: skip
+    # Without gradients autograd would only add to the time of a small step.
+    scores: Tensor
+    if torch.is_grad_enabled():
+        scores = _Scores.apply(*inputs)
+    else:  # the same without autograd, which adds to the time of a small step
+        with without_autocast(key):
+            scores = _scores(*inputs[:3], _features(*inputs[3:5]), location_weight)
     return scores.reshape(*batch, 1, S)
 
 
@@ -66,27 +73,40 @@ class _Scores(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *inputs: Tensor) -> Tensor:
         query, key, v, previous, filters, location_weight = inputs
-        scores = key.new_empty(key.shape[:2])
         stored = torch.empty_like(key) if any(ctx.needs_input_grad) and key.numel() <= STORED_ELEMENTS else None
-        ctx.save_for_backward(*inputs, stored)
         with without_autocast(key):
-            sums = v.sum(-1)
-            features = _features(previous, filters)  # [N, C, S]
-            for items, sigma in _tiles(query, key, features, location_weight, stored):
-                rows = v[_rows(items, v)].unsqueeze(-1)  # [n or 1, D, 1]
-                torch.matmul(sigma, rows, out=scores[items].unsqueeze(-1))
-                scores[items] = 2 * scores[items] - sums[_rows(items, v)].unsqueeze(-1)
+            features = _features(previous, filters)
+            scores = _scores(query, key, v, features, location_weight, stored)
+        ctx.save_for_backward(*inputs, features, stored)
         return scores
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (grad_scores,) = grads
-        *inputs, stored = ctx.saved_tensors
+        *inputs, features, stored = ctx.saved_tensors
         if torch.is_grad_enabled():
             return gradients_through(_formula, tuple(inputs), (grad_scores,), ctx.needs_input_grad)
         with without_autocast(grad_scores):
-            found = _backward(tuple(inputs), stored, grad_scores.contiguous(), ctx.needs_input_grad[1])
+            found = _backward(tuple(inputs), features, stored, grad_scores.contiguous(), ctx.needs_input_grad[1])
         return tuple(part if need else None for part, need in zip(found, ctx.needs_input_grad, strict=True))
+
+
+def _scores(
+    query: Float[Tensor, "N D"],
+    key: Float[Tensor, "N S D"],
+    v: Float[Tensor, "G D"],
+    features: Float[Tensor, "N C S"],
+    location_weight: Float[Tensor, "D C"],
+    stored: Float[Tensor, "N S D"] | None = None,
+) -> Float[Tensor, "N S"]:
+    scores, twice = key.new_empty(key.shape[:2]), 2 * v
+    for items, sigma in _tiles(query, key, features, location_weight, stored):
+        if len(v) == 1:  # a product of matrices with one column would take many times as long
+            torch.mv(sigma.view(-1, v.shape[1]), twice[0], out=scores[items].view(-1))
+        else:
+            torch.matmul(sigma, twice[_rows(items, v)].unsqueeze(-1), out=scores[items].unsqueeze(-1))
+    sums = v.sum(-1, keepdim=True)  # [G, 1]
+    return scores.sub_(sums if len(v) == 1 else sums.repeat(len(key) // len(v), 1))
 
 
 def _formula(*tensors: Tensor) -> Tensor:
@@ -99,11 +119,13 @@ def _formula(*tensors: Tensor) -> Tensor:
 
 
 def _backward(
-    inputs: tuple[Tensor, ...], stored: Tensor | None, grad_scores: Float[Tensor, "N S"], of_key: bool
+    inputs: tuple[Tensor, ...],
+    features: Float[Tensor, "N C S"],
+    stored: Float[Tensor, "N S D"] | None,
+    grad_scores: Float[Tensor, "N S"],
+    of_key: bool,
 ) -> tuple[Tensor | None, ...]:
     query, key, v, previous, filters, location_weight = inputs
-    S = key.shape[1]
-    features = _features(previous, filters)  # [N, C, S]
     grad_query, grad_key = torch.empty_like(query), torch.empty_like(key) if of_key else None
     grad_v, grad_mix = torch.zeros_like(v), torch.zeros_like(location_weight.mT)
     grad_features = torch.empty_like(features)
@@ -114,8 +136,10 @@ def _backward(
     for items, sigma in whole:
         rows, g = v[_rows(items, v)].unsqueeze(1), grad_scores[items].unsqueeze(1)  # [n or 1, 1, D], [n, 1, S]
         turned = 2 * (g @ sigma).squeeze(1) - g.sum(-1)  # [n, D]
-        of = torch.arange(items.start, items.start + len(turned), device=v.device) % len(v)
-        grad_v.index_add_(0, of, turned)
+        if len(v) == 1:
+            grad_v += turned.sum(0)
+        else:
+            grad_v.index_add_(0, _rows(items, v), turned)
         p = sigma - sigma.square() if grad_key is None else grad_key[items]
         if grad_key is not None:
             torch.addcmul(sigma, sigma, sigma, value=-1, out=p)
@@ -127,8 +151,9 @@ def _backward(
         if grad_key is not None:
             p.mul_(g.mT).mul_(4 * rows)
     grad_features *= grad_scores.unsqueeze(1)
-    padded = functional.pad(previous, (filters.shape[1] // 2,) * 2)
-    grad_filters = (grad_features @ padded.unfold(1, S, 1).mT).sum(0)  # [N, C, S] @ [N, S, K]
+    C, K = filters.shape
+    around = functional.pad(previous, (K // 2,) * 2).unfold(1, K, 1)  # [N, S, K]
+    grad_filters = grad_features.transpose(0, 1).reshape(C, -1) @ around.reshape(-1, K)
     return grad_query, grad_key, grad_v, _to_previous(grad_features, filters), grad_filters, grad_mix.mT
 
 
@@ -175,8 +200,10 @@ def _pieces(whole: Float[Tensor, "N S D"]) -> Iterator[tuple[slice, Float[Tensor
 
 
 def _together(whole: Float[Tensor, "N S D"]) -> int:
+    """Items per tile: about as many in each, since a small last tile takes as many operations as a large one."""
     N, S, D = whole.shape
-    return max(1, min(N, TILE_ELEMENTS // (S * D)))
+    tiles = math.ceil(N / max(1, TILE_ELEMENTS // (S * D)))
+    return math.ceil(N / tiles)
 
 
 def _rows(items: slice, v: Float[Tensor, "G D"]) -> Any:

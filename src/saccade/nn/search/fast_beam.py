@@ -373,9 +373,11 @@ class BeamBookkeeping:
         best = steps.best.astype(np.float64)
         places, tokens = np.divmod(index, V)
         ends = tokens == eos
-        going = np.argsort(ends, axis=-1, kind="stable")[..., :W]  # as the device chose
-        chosen = (np.arange(n)[:, None, None], np.arange(L)[None, :, None], going)
-        totals = np.where(ends, -math.inf, best)[chosen]  # [n, L, W]
+        chosen: Any = (..., slice(W))
+        if ends[chosen].any():
+            going = np.argsort(ends, axis=-1, kind="stable")[..., :W]  # as the device chose
+            chosen = (np.arange(n)[:, None, None], np.arange(L)[None, :, None], going)
+        totals = np.where(ends[chosen], -math.inf, best[chosen])  # [n, L, W]
         penalties = np.array([self.goal.penalty(self.step + number + 1) for number in range(n)])[:, None, None]
         scores = best[..., :W] / penalties
         over = ends[..., :W] & (best[..., :W] > -math.inf)
@@ -431,9 +433,8 @@ class BeamBookkeeping:
         *,
         cut: bool,
     ) -> None:
-        found = np.nonzero(which)
-        number, row, _ = found
-        if len(number):
+        if which.any():
+            found = number, row, _ = np.nonzero(which)
             parts = (places[found], tokens[found], totals[found], scores[found], np.full(len(number), cut))
             self.ended.append((lanes[row], number + self.step, *parts))
 

@@ -123,6 +123,9 @@ def going_on(
     best: Float[Tensor, "L C"], index: Int[Tensor, "L C"], W: int, V: int, eos: int
 ) -> tuple[Float[Tensor, "L W"], Int[Tensor, "L W"], Int[Tensor, "L W"]]:
     """The W best candidates that do not end: their log-probabilities, source places and tokens."""
+    if W == 1 and index.shape[1] == 2:  # only one of the two ends
+        going = (index[:, :1] == eos).long()
+        return best.gather(1, going), torch.zeros_like(going), index.gather(1, going)
     places, tokens = index // V, index % V
     ends = tokens == eos
     going = torch.argsort(ends.to(torch.int8), dim=-1, stable=True)[:, :W]  # continuing ones first, in order
