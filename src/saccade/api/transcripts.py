@@ -72,12 +72,11 @@ def transcribe(
                 progress((done + len(together)) / len(spans))
 
     joined = tuple(join(parts()))
-    said = tuple(
-        note if len(about) == len(spans) else f"{start:.1f} to {end:.1f} s: {note}"
-        for note, about in notes.items()
-        for start, end in about[: 1 if len(about) == len(spans) else None]
-    )
-    return Transcript(sound.name, sound.seconds, joined, said)
+    said = list[str]()
+    for note, about in notes.items():
+        everywhere = len(about) == len(spans)
+        said += [note] if everywhere else [f"{start:.1f} to {end:.1f} s: {note}" for start, end in about]
+    return Transcript(sound.name, sound.seconds, joined, tuple(said))
 
 
 def pieces_of(prediction: Prediction, *, start: float = 0.0, end: float = float("inf")) -> list[Piece]:

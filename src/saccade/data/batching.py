@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import chain
 from typing import Any, Self, cast
 
 import numpy as np
@@ -31,6 +32,21 @@ Cost = int | tuple[int, int]
 def extended(table: Int64[Tensor, "B T"], rows: int, columns: int) -> Int64[Tensor, "B T"]:
     """The table with additional rows and columns of padding."""
     return functional.pad(table, (0, columns, 0, rows), value=Tokenizer.PAD)
+
+
+def closed_and_opened(rows: Sequence[Sequence[int]]) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:
+    """The rows followed by <eos>, and the rows after <bos>, padded [B, T], and their lengths including it [B].
+
+    Vectorised over all tokens: for large batches a Python loop would take longer than the training step.
+    """
+    counts = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+    tokens = np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=int(counts.sum()))
+    inside = np.arange(counts.max()) < counts[:, None]
+    closed, opened = (np.full((len(rows), inside.shape[1] + CLOSING), Tokenizer.PAD, dtype=np.int64) for _ in range(2))
+    closed[:, :-1][inside] = opened[:, 1:][inside] = tokens
+    closed[np.arange(len(rows)), counts] = Tokenizer.EOS
+    opened[:, 0] = Tokenizer.BOS
+    return (closed, opened), counts + CLOSING
 
 
 def rounded(size: int, step: int) -> int:

@@ -8,15 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 from torch.nn import functional
 
 from saccade.data.audio.config import SoundAugment, SoundFeatures
-from saccade.data.batching import CLOSING, TensorBatch, extended, rounded
-from saccade.data.tokenizers.tokenizer import Tokenizer
+from saccade.data.batching import TensorBatch, closed_and_opened, extended, rounded
 from saccade.errors import SaccadeError
 
 
@@ -60,12 +58,7 @@ def collate_speech(
     if not frames or not len(transcripts) == len(indices) == len(frames):
         counts = f"{len(frames)} recordings, {len(transcripts)} transcripts, {len(indices)} indices"
         raise SaccadeError(f"a batch needs a transcript and an index for each recording: got {counts}")
-    lengths = np.fromiter((len(ids) + CLOSING for ids in transcripts), dtype=np.int64, count=len(transcripts))
-    target_in, target_out = (np.full((len(lengths), lengths.max()), Tokenizer.PAD, dtype=np.int64) for _ in range(2))
-    target_in[:, 0] = Tokenizer.BOS
-    for row, ids in enumerate(transcripts):
-        target_in[row, 1 : len(ids) + 1] = target_out[row, : len(ids)] = ids
-        target_out[row, len(ids)] = Tokenizer.EOS
+    (target_out, target_in), lengths = closed_and_opened(transcripts)
     padded, counts_ = padded_frames(frames)
     return SpeechBatch(
         frames=padded,

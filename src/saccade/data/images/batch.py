@@ -17,11 +17,10 @@ from jaxtyping import Float, Int64, UInt8
 from torch import Tensor
 from torch.nn import functional
 
-from saccade.data.batching import CLOSING, TensorBatch, extended, rounded
+from saccade.data.batching import TensorBatch, closed_and_opened, extended, rounded
 from saccade.data.images.config import Augment
 from saccade.data.images.pictures import Framing, ImageConfig, fit_picture
 from saccade.data.images.places import Picture
-from saccade.data.tokenizers.tokenizer import Tokenizer
 from saccade.errors import SaccadeError
 
 IGNORED = -100  # the label of a row that is padding
@@ -156,12 +155,7 @@ def collate_captions(source: Tensor, captions: Sequence[Sequence[int]], indices:
     if not captions or not len(captions) == len(indices) == len(source):
         counts = f"{len(source)} pictures, {len(captions)} captions, {len(indices)} indices"
         raise SaccadeError(f"a batch needs a caption and an index for each picture: got {counts}")
-    lengths = np.fromiter((len(ids) + CLOSING for ids in captions), dtype=np.int64, count=len(captions))
-    target_in, target_out = (np.full((len(captions), lengths.max()), Tokenizer.PAD, dtype=np.int64) for _ in range(2))
-    target_in[:, 0] = Tokenizer.BOS
-    for row, ids in enumerate(captions):
-        target_in[row, 1 : len(ids) + 1] = target_out[row, : len(ids)] = ids
-        target_out[row, len(ids)] = Tokenizer.EOS
+    (target_out, target_in), lengths = closed_and_opened(captions)
     return CaptionBatch(
         source=source,
         target_in=torch.from_numpy(target_in),

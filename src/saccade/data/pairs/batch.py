@@ -7,16 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 
-import numpy as np
 import torch
 from jaxtyping import Int64
 from torch import Tensor
 from torch.nn import functional
 
-from saccade.data.batching import CLOSING, TensorBatch, extended, rounded
-from saccade.data.tokenizers.tokenizer import Tokenizer
+from saccade.data.batching import TensorBatch, closed_and_opened, extended, rounded
 from saccade.errors import SaccadeError
 
 
@@ -56,8 +53,8 @@ def collate(encoded: Sequence[tuple[list[int], list[int]]], indices: Sequence[in
         raise SaccadeError(
             f"a batch needs pairs and an index for each: got {len(encoded)} pairs, {len(indices)} indices"
         )
-    (source, _), source_lengths = _closed_and_opened([source for source, _ in encoded])
-    (target_out, target_in), target_lengths = _closed_and_opened([target for _, target in encoded])
+    (source, _), source_lengths = closed_and_opened([source for source, _ in encoded])
+    (target_out, target_in), target_lengths = closed_and_opened([target for _, target in encoded])
     return Batch(
         source=torch.from_numpy(source),
         source_lengths=torch.from_numpy(source_lengths),
@@ -67,18 +64,3 @@ def collate(encoded: Sequence[tuple[list[int], list[int]]], indices: Sequence[in
         indices=list(indices),
         tokens=int(target_lengths.sum()),
     )
-
-
-def _closed_and_opened(rows: list[list[int]]) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:
-    """The rows followed by <eos>, and the rows after <bos>, padded [B, T], and their lengths including it [B].
-
-    Vectorised over all tokens: for large batches a Python loop would take longer than the training step.
-    """
-    counts = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
-    tokens = np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=int(counts.sum()))
-    inside = np.arange(counts.max()) < counts[:, None]
-    closed, opened = (np.full((len(rows), inside.shape[1] + CLOSING), Tokenizer.PAD, dtype=np.int64) for _ in range(2))
-    closed[:, :-1][inside] = opened[:, 1:][inside] = tokens
-    closed[np.arange(len(rows)), counts] = Tokenizer.EOS
-    opened[:, 0] = Tokenizer.BOS
-    return (closed, opened), counts + CLOSING
